@@ -93,7 +93,6 @@ def run(
     once. Connectors in files are created when the worker starts, or get the configuration of the file.
     """
     from kcli.broker.process.log_lines import set_up_logging
-    from kcli.connect.builtin import built_in
 
     settings = _settings(worker, pairs(option, "-o"))
     if connectors and settings.group_id is not None:
@@ -102,7 +101,10 @@ def run(
         )
     found = [_connector(each) for each in connectors or ()]
     _refuse_repeated(found)
-    plugins = built_in()
+    if not dry_run:
+        set_up_logging(json_lines=log_format is LogFormat.JSON, verbose=verbose)
+        logging.getLogger("py4j").setLevel(logging.WARNING)
+    plugins = _plugins(settings)
     if dry_run:
         _show_plan(settings, plugins, found)
         return
@@ -112,8 +114,6 @@ def run(
     with needing("registry"):
         from kcli.connect.worker.server import serve
 
-    set_up_logging(json_lines=log_format is LogFormat.JSON, verbose=verbose)
-    logging.getLogger("py4j").setLevel(logging.WARNING)
     engine = SparkEngine(plugins, SparkSettings(master, pairs(spark_conf, "--spark-conf")))
     serve(settings, plugins, engine, found, _ready)
 
@@ -172,6 +172,14 @@ def _refuse_repeated(connectors: Iterable[Mapping[str, str]]) -> None:
         seen.add(name)
 
 
+def _plugins(settings: Settings | None) -> Plugins:
+    """Return kcli's plug-ins, and the connectors of a worker's plugin.path."""
+    from kcli.connect.builtin import built_in
+    from kcli.connect.plugin_path import OPTION, plugins_of
+
+    return built_in(plugins_of("" if settings is None else settings.properties.get(OPTION, "")))
+
+
 def _infos(plugins: Plugins, settings: Settings | None, connector: Mapping[str, str]) -> ConfigInfos:
     from kcli.connect.worker.settings import Clients
     from kcli.connect.worker.validation import Defaults, validate
@@ -181,7 +189,8 @@ def _infos(plugins: Plugins, settings: Settings | None, connector: Mapping[str, 
     defaults = Defaults() if settings is None else Clients(settings).defaults
     if settings is None:
         return validate(plugins, connector, defaults).without_providers(connector)
-    return validate(plugins, variables(connector), defaults).hidden(variables.hide)
+    resolved = variables(connector)
+    return validate(plugins, resolved, defaults).hidden(variables.hide, connector, resolved)
 
 
 def _show_plan(settings: Settings, plugins: Plugins, connectors: list[dict[str, str]]) -> None:
@@ -231,7 +240,7 @@ def validate_command(
         typer.Option(
             "--worker",
             metavar="FILE",
-            help="The worker's properties: converters, config providers.",
+            help="The worker's properties: converters, config providers, plugin.path.",
             callback=utf8_path,
         ),
     ] = None,
@@ -241,13 +250,12 @@ def validate_command(
     output: Output = Format.TABLE,
 ) -> None:
     """Say all that is wrong with a connector's configuration; without --url no worker is needed."""
-    from kcli.connect.builtin import built_in
-
     if worker is not None and url is not None:
         raise UsageError("--worker says with what kcli checks, --url has a worker check: give one of them")
     connector = _connector(file)
     if url is None:
-        found = _infos(built_in(), None if worker is None else _settings(worker, {}), connector).to_json()
+        settings = None if worker is None else _settings(worker, {})
+        found = _infos(_plugins(settings), settings, connector).to_json()
     else:
         from kcli.connect.rest_client import ask
 

@@ -15,6 +15,7 @@ Offsets belong to Connect's topic or file, never to the engine: a task goes on w
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from enum import StrEnum
 from importlib import import_module
@@ -205,12 +206,14 @@ class Engine(Protocol):
 
 
 class Plugin(NamedTuple):
-    """A plug-in's class. where: the Python class, as `module:name`, which is imported when it is first needed."""
+    """A plug-in's class. where: the Python class, as `module:name`, which is imported when it is first needed.
+    directory: of the worker's plugin.path, which has the module; None for one that Python finds by itself."""
 
     name: str
     type: PluginType
     version: str
     where: str
+    directory: str | None = None
 
     @property
     def simple_name(self) -> str:
@@ -226,6 +229,8 @@ class Plugin(NamedTuple):
     def load(self) -> Any:
         """Return the Python class. Raises NotInstalled if its module needs a package that is missing."""
         module, _, name = self.where.partition(":")
+        if self.directory is not None and self.directory not in sys.path:
+            sys.path.append(self.directory)  # in a Python worker of Spark
         with needing("spark"):
             return getattr(import_module(module), name)
 
@@ -248,6 +253,10 @@ class Plugins:
         among = self.of(*types)
         exact = [each for each in among if each.name == name]
         return exact[:1] or [each for each in among if name in each.aliases]
+
+    def versions(self, name: str) -> list[str]:
+        """Return the versions of the plug-ins with a class of this full name."""
+        return [each.version for each in self._all if each.name == name]
 
     def has_class(self, name: str) -> bool:
         """Return whether there is a class of this full name."""

@@ -31,7 +31,7 @@ from kcli.log.log_directory import read_properties
 
 PROVIDERS: Final = "config.providers"
 _PACKAGE: Final = "org.apache.kafka.common.config.provider"
-_HIDDEN: Final = "[hidden]"
+HIDDEN: Final = "[hidden]"
 Lookup = Callable[[str, str], str | None]
 """A function of a path ("" for none) and a key that returns the provider's value; None if the provider has none.
 Raises InvalidConfig."""
@@ -48,7 +48,7 @@ class Resolved:
     def hide(self, text: str) -> str:
         """Return `text` with "[hidden]" in place of every secret."""
         for secret in sorted(self.secrets, key=len, reverse=True):
-            text = text.replace(secret, _HIDDEN)
+            text = text.replace(secret, HIDDEN)
         return text
 
 

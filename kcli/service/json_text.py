@@ -43,18 +43,18 @@ def _upper(match: re.Match[str]) -> str:
 
 
 def loads(data: bytes, *, numbers_as_text: bool = False) -> Json:
-    """Return the value of a JSON text. numbers_as_text: whether a number stands as it is written, for a map of texts.
-    Raises BadJson."""
+    """Return the value of a JSON text in UTF-8, UTF-16 or UTF-32, with or without a byte order mark, as Jackson reads
+    it. numbers_as_text: whether a number stands as it is written, for a map of texts. Raises BadJson."""
     decoder = _WITH_TEXTS if numbers_as_text else _DECODER
     try:
-        text = data.decode()
+        text = data.decode(json.detect_encoding(data))
         value: Json = decoder.decode(text)
         if "\\ud" in text or "\\uD" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         raise BadJson("the JSON is nested too deep") from None
     except UnicodeDecodeError as error:
-        raise BadJson(f"Invalid UTF-8 in byte {error.start}") from None
+        raise BadJson(f"Invalid {error.encoding.upper()} in byte {error.start}") from None
     except UnicodeEncodeError:
         raise BadJson("a surrogate stands alone in a string") from None
     except BadJson:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Final, NamedTuple
+
+from kcli.service.json_text import dumps
 
 JSON = "application/json"
 ERROR_STATUS: Final = 400
@@ -34,5 +35,5 @@ class Answer(NamedTuple):
 def error_answer(code: int, message: str, status: int | None = None, content_type: str = JSON) -> Answer:
     """Return the answer for an error, as Kafka Connect and Confluent's registry write it. code: the error code. status:
     the HTTP status; None for the first three digits of the code."""
-    body = json.dumps({"error_code": code, "message": message}).encode()
+    body = dumps({"error_code": code, "message": message})
     return Answer(status or int(str(code)[:3]), body, content_type)

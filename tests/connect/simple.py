@@ -136,6 +136,10 @@ class _Task:
         self._paused = paused
         (self._listener.paused if paused else self._listener.running)(self._start.id)
 
+    def fail(self, trace: str) -> None:
+        """Say that the task has failed."""
+        self._listener.failed(self._start.id, trace)
+
     def _run(self) -> None:
         path = Path(self._start.task.get("file", ""))
         if self._start.type is PluginType.SINK:

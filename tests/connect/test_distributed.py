@@ -16,6 +16,7 @@ import pytest
 
 from kcli.client.admin import Admin
 from kcli.client.connection import Connection
+from kcli.connect.plugins import TaskId
 from kcli.connect.topics.json_values import Record
 from kcli.connect.worker import kafka_stores, topic_log
 from kcli.connect.worker.distributed import DistributedGroup
@@ -234,6 +235,53 @@ def test_a_member_of_an_older_generation_keeps_its_id(
     with worker(broker, "older", tmp_path):
         done("joined again", lambda: len(members) > 1)
     assert members[0] == members[1] != ""
+
+
+class Late(SimpleEngine):
+    """Says that its tasks have failed while it stops them, and takes its time for that."""
+
+    is_late = False
+
+    def stop(self, tasks: Sequence[TaskId]) -> None:
+        if self.is_late:
+            for each in tasks:
+                self.running[each].fail("ProducerFencedException")
+            time.sleep(1)
+        super().stop(tasks)
+
+
+def test_a_worker_that_was_paused_hides_no_status_of_the_next_owner(
+    broker: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It learns late that its session is over; what it stops then is another worker's."""
+    (tmp_path / "in.txt").write_text("one\n")
+    start, loops = DistributedGroup.start, []
+
+    async def noted(self: DistributedGroup, *parts: Any) -> None:
+        loops.append(asyncio.get_running_loop())
+        await start(self, *parts)
+
+    monkeypatch.setattr(DistributedGroup, "start", noted)
+    late = Late()
+    with (
+        running(tmp_path, properties(broker, "paused"), engine=late) as first,
+        worker(broker, "paused", tmp_path) as (second, engine),
+    ):
+        for name in ("a", "b", "c", "d"):
+            create(first, name, tmp_path)
+        done("balanced", lambda: (len(late.running), len(engine.running)) == (2, 2))
+        done("running", lambda: all(states(second, each) == ["RUNNING", "RUNNING"] for each in "abcd"))
+        late.is_late = True
+        loops[0].call_soon_threadsafe(time.sleep, 4)
+        done("taken over", lambda: len(engine.running) == 4)
+        done("given back", lambda: len(engine.running) == 2)
+        done("running", lambda: all(states(second, each) == ["RUNNING", "RUNNING"] for each in "abcd"))
+    owners: dict[bytes | None, str] = {}
+    for key, status in ((each.key, json.loads(each.value)) for each in broker.records("paused-status") if each.value):
+        if status.get("state") == "RUNNING":
+            owners[key] = status["worker_id"]
+        elif status.get("worker_id") == f"127.0.0.1:{first.port}":
+            assert owners[key] == status["worker_id"], (key, status)
 
 
 @pytest.mark.parametrize("support", ["disabled", "enabled"])

@@ -11,7 +11,7 @@ from kcli.connect.plugins import TaskId
 from kcli.connect.topics import configs, offsets, statuses
 from kcli.connect.topics.configs import ConfigState, TargetState
 from kcli.connect.topics.json_values import Record
-from kcli.connect.topics.statuses import State, Status, StatusState
+from kcli.connect.topics.statuses import State, Status, StatusState, connector_status_record, task_status_record
 from kcli.java.hashing import murmur2
 
 RECORDED = [json.loads(line) for line in (Path(__file__).parent / "topics.jsonl").read_text().splitlines()]
@@ -213,3 +213,19 @@ def test_statuses() -> None:
     state.replay(*statuses.task_status_record(TaskId("a-b", 1), Status(State.DESTROYED, "g:1", 4)))
     assert state.topics == {"n": {}}
     assert state.tasks == {"a-b": {}}
+
+
+@pytest.mark.parametrize("what", ["lines", TaskId("lines", 0)])
+@pytest.mark.parametrize(
+    ("worker", "generation", "may"), [("b:1", 3, True), ("b:1", 2, False), ("a:1", 2, True), ("b:1", 4, True)]
+)
+def test_a_status_is_replaced_by_its_worker_or_one_that_is_not_older(
+    what: str | TaskId, worker: str, generation: int, may: bool
+) -> None:
+    state = StatusState()
+    assert state.may_replace(what, worker, generation)
+    failed = Status(State.FAILED, "a:1", 3)
+    state.replay(
+        *(connector_status_record(what, failed) if isinstance(what, str) else task_status_record(what, failed))
+    )
+    assert state.may_replace(what, worker, generation) is may

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import logging
 import re
@@ -32,7 +33,7 @@ from kcli.service.http_client import ask as ask_other
 from kcli.service.messages import Request
 from kcli.service.serving import CannotServe
 from kcli.testing.kafka import Kafka
-from tests.connect.calls import SOURCE, call
+from tests.connect.calls import SOURCE, Call, call
 from tests.connect.engines import wait_until
 from tests.connect.replaying import Worker
 from tests.connect.running import STANDALONE, running
@@ -168,6 +169,27 @@ def test_a_bug_shows_no_secret(
     assert "fish-and-chips" not in caplog.text
 
 
+@pytest.mark.parametrize("written", ["fish-and-chips", "fish, chips ,x"])
+def test_an_alias_that_is_secret_is_no_name(tmp_path: Path, secret: str, written: str) -> None:
+    Path(secret.split(":")[1]).write_text(f"password={written}\n")
+    given = {
+        "connector.class": SOURCE,
+        "topic": "t",
+        "name": "lines",
+        "transforms": f"own,{secret}",
+        "predicates": secret,
+    }
+    given |= {"transforms.own.type": "org.apache.kafka.connect.transforms.DropHeaders"}
+    with running(tmp_path, PROVIDER) as worker:
+        found = worker.send(call("PUT", f"/connector-plugins/{SOURCE}/config/validate", given))
+    assert found["status"] == 200
+    assert "fish" not in found["body"]
+    assert "chips" not in found["body"]
+    options = {each["value"]["name"] for each in json.loads(found["body"])["configs"]}
+    assert {"transforms.own.type", "transforms.[hidden].type", "predicates.[hidden].type"} <= options
+    assert {"Transforms: own", "Transforms: [hidden]"} <= set(json.loads(found["body"])["groups"])
+
+
 def test_a_connector_brings_no_config_providers(tmp_path: Path, secret: str) -> None:
     """It reads files of the worker only as far as the worker's own providers allow it."""
     given = {"connector.class": SOURCE, "topic": secret, "name": "lines", **PROVIDER}
@@ -251,6 +273,51 @@ def test_a_connector_that_is_stopped_gets_no_tasks(
 def test_a_name_that_the_group_s_protocol_does_not_hold(worker: Worker, tmp_path: Path) -> None:
     assert status(worker, "POST", "/connectors", lines(tmp_path) | {"name": "ä" * 16_384}) == 400
     assert status(worker, "POST", "/connectors", lines(tmp_path) | {"name": "n" * 20_000}) == 201
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "text", "answer"),
+    [
+        ("POST", "/connectors", '{"name":"x","config":{"connector.class":"FileStreamSink"}}', 415),
+        ("PUT", "/connectors/lines/config", "{}", 415),
+        ("PATCH", "/connectors/lines/config", "{}", 415),
+        ("PATCH", "/connectors/lines/offsets", "{}", 415),
+        ("PUT", "/connector-plugins/FileStreamSource/config/validate", "{}", 415),
+        ("PUT", "/admin/loggers/x", '{"level":"INFO"}', 415),
+        ("POST", "/connectors", "", 500),
+        ("PUT", "/connectors/lines/pause", "{}", 202),
+        ("POST", "/connectors/lines/restart", "{}", 204),
+        ("GET", "/connectors", "{}", 200),
+    ],
+)
+def test_a_body_without_its_type(
+    worker: Worker, tmp_path: Path, method: str, path: str, text: str, answer: int
+) -> None:
+    """The statuses are those of Kafka's worker: it looks where it reads the body."""
+    assert status(worker, "POST", "/connectors", lines(tmp_path)) == 201
+    found = worker.send(Call(method, path, text))
+    assert found["status"] == answer
+    if answer == 415:
+        assert found["body"] == '{"error_code":415,"message":"HTTP 415 Unsupported Media Type"}'
+        assert body(worker, "/connectors") == ["lines"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le"])
+def test_a_body_in_other_encodings(worker: Worker, encoding: str) -> None:
+    """Kafka's worker takes them all: Windows writes the mark."""
+
+    def answer(data: bytes) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", worker.port, timeout=60)
+        try:
+            connection.request("PUT", "/admin/loggers/x", data, {"Content-Type": "application/json"})
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    text = '{"level":"INFO","of":"\u00e4"}'
+    assert answer(text.encode(encoding)) == 200
+    assert answer(b"\xef\xbb\xbf" * 2 + text.encode()) == answer(b"\xef\xbb\xbf") == 500
+    assert answer(text.encode("utf-16") + b"x") == 500
 
 
 def test_connectors_of_the_command_line(tmp_path: Path) -> None:

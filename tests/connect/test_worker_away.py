@@ -17,7 +17,7 @@ from kcli.connect.data.errors import ConnectError
 from kcli.connect.topics.json_values import Record
 from kcli.connect.worker import kafka_stores, topic_log
 from kcli.connect.worker.distributed import DistributedGroup
-from kcli.connect.worker.kafka_stores import KafkaStores
+from kcli.connect.worker.kafka_stores import KafkaStores, PendingStatus
 from kcli.connect.worker.leading import Leading
 from kcli.connect.worker.topic_log import NotReplayed, NotWritten, TopicConfig, TopicLog
 from kcli.protocol.error_code import ErrorCode
@@ -164,7 +164,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[list[bytes]]:
     async def write() -> None:
         stores = KafkaStores.__new__(KafkaStores)
         stores._status_log = cast("TopicLog", Log())
-        await stores._write_patiently([(key, b"x") for key in (b"a", b"b", b"large", b"c", b"d")])
+        await stores._write_patiently([PendingStatus((key, b"x")) for key in (b"a", b"b", b"large", b"c", b"d")])
 
     monkeypatch.setattr(kafka_stores, "AGAIN_S", 0.01)
     run(write())

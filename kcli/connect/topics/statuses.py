@@ -5,7 +5,8 @@
     status-topic-TOPIC:connector-NAME  {"topic":{"name":TOPIC,"connector":NAME,"task":N,"discoverTimestamp":ms}}
 
 A tombstone removes the status. A worker that stops a task after another one has started it must not hide that:
-UNASSIGNED of an older generation than RUNNING is passed over. Source: KafkaStatusBackingStore, KIP-558.
+UNASSIGNED of an older generation than RUNNING is passed over, also of a connector, where Kafka does not. Source:
+KafkaStatusBackingStore, KIP-558.
 """
 
 from __future__ import annotations
@@ -99,6 +100,14 @@ class StatusState:
         self.tasks: dict[str, dict[int, Status]] = {}
         self.topics: dict[str, dict[str, UsedTopic]] = {}
 
+    def may_replace(self, what: str | TaskId, worker_id: str, generation: int) -> bool:
+        """Return whether a worker that had a connector or a task in a generation may write over its status: it is of
+        the same worker, or of a generation that is not newer. A worker that was paused for longer than its session
+        must not hide what the next owner says. Source: CacheEntry.canWriteSafely."""
+        tasks = self.tasks.get(what.connector, {}) if isinstance(what, TaskId) else {}
+        known = tasks.get(what.task) if isinstance(what, TaskId) else self.connectors.get(what)
+        return known is None or known.worker_id == worker_id or known.generation <= generation
+
     def replay(self, key: bytes | None, value: bytes | None) -> None:
         """Apply a record. One that cannot be read is passed over."""
         name = (key or b"").decode("utf-8", "replace")
@@ -115,7 +124,10 @@ class StatusState:
             self.tasks.pop(connector, None)
             return
         status = _status(value)
-        if status is not None and connector:
+        if status is None or not connector:
+            return
+        known = self.connectors.get(connector)
+        if known is None or known.worker_id == status.worker_id or not _is_late(status, known):
             self.connectors[connector] = status
 
     def _task(self, name: str, value: bytes | None) -> None:

@@ -68,7 +68,7 @@ class DistributedGroup:
 
     def __init__(self, cluster: Cluster, settings: Settings, stores: KafkaStores, url: str) -> None:
         values = settings.values
-        self.generation = -1
+        self.generation = self.lost_generation = -1
         self._cluster, self._settings, self._stores, self._url = cluster, settings, stores, url
         self._session_s = values["session.timeout.ms"] / 1000
         self._heartbeat_s = values["heartbeat.interval.ms"] / 1000
@@ -247,6 +247,7 @@ class DistributedGroup:
     def _stop_everything(self) -> None:
         log.warning("group %s: not confirmed for a session: all connectors and tasks stop", self._settings.group_id)
         self._share, self._assignment, self._is_rebalancing = Share(), None, True
+        self.lost_generation = self.generation
         self._stores.give_up()
         self._wake.set()
         if self._work is not None:

@@ -11,9 +11,11 @@ from kcli.connect.topics.configs import ConfigState, Properties
 
 
 class Group(Protocol):
-    """This worker's membership in a group of workers."""
+    """This worker's membership in a group of workers. lost_generation: the last one after which its session was over,
+    so that others have had what it had; -1 if there is none."""
 
     generation: int
+    lost_generation: int
 
     @property
     def is_leader(self) -> bool:
@@ -61,6 +63,7 @@ class Alone:
     """A standalone worker: it leads, and has all connectors and tasks."""
 
     generation = 0
+    lost_generation = -1
 
     def __init__(self, configs: ConfigState, url: str) -> None:
         self._configs, self._url = configs, url

@@ -198,8 +198,13 @@ class Herder:
 
     async def validate(self, properties: Properties) -> ConfigInfos:
         """Return what is wrong with a configuration. Raises KcliError."""
-        found = await self._call(lambda: validate(self._plugins, self._resolved(properties), self._clients.defaults))
-        return found.hidden(self._resolve.hide)
+
+        def validated() -> ConfigInfos:
+            resolved = self._resolved(properties)
+            found = validate(self._plugins, resolved, self._clients.defaults)
+            return found.hidden(self._resolve.hide, properties, resolved)
+
+        return await self._call(validated)
 
     def _resolved(self, properties: Properties) -> Properties:
         nulls = {key: None for key, value in properties.items() if value is None}

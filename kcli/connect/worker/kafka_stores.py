@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kcli.client.log_appending import TOO_LARGE
 from kcli.client.wire import ErrorAnswer
@@ -18,7 +18,7 @@ from kcli.connect.topics.offsets import OffsetState, records_of
 from kcli.connect.topics.statuses import StatusState
 from kcli.connect.worker.leadership import Leadership
 from kcli.connect.worker.settings import Settings
-from kcli.connect.worker.stores import OnConfig
+from kcli.connect.worker.stores import IsDue, OnConfig
 from kcli.connect.worker.topic_log import NotWritten, TooLarge, TopicConfig, TopicLog
 from kcli.errors import KcliError
 from kcli.service.cluster import Cluster, clock_s
@@ -33,6 +33,14 @@ NOT_BY_LEADER: Final = (
     "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"
 )
 """Kafka's words."""
+
+
+class PendingStatus(NamedTuple):
+    """A status to write; see Stores.write_status."""
+
+    record: Record
+    is_due: IsDue | None = None
+    refreshes: bool = False
 
 
 class KafkaStores:
@@ -74,7 +82,7 @@ class KafkaStores:
             )
         ]
         self._config_log, self._offset_log, self._status_log = self._logs
-        self._waiting: asyncio.Queue[Record] = asyncio.Queue()
+        self._waiting: asyncio.Queue[PendingStatus] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
 
     def _replay_config(self, record: Stored) -> None:
@@ -107,30 +115,38 @@ class KafkaStores:
 
     async def _write_statuses(self) -> None:
         while True:
-            records = [await self._waiting.get()]
+            statuses = [await self._waiting.get()]
             while not self._waiting.empty():
-                records.append(self._waiting.get_nowait())
-            await self._write_patiently(records)
-            for _ in records:
+                statuses.append(self._waiting.get_nowait())
+            await self._write_patiently(statuses)
+            for _ in statuses:
                 self._waiting.task_done()
 
-    async def _write_patiently(self, records: Sequence[Record]) -> None:
+    async def _write_patiently(self, statuses: Sequence[PendingStatus]) -> None:
         """Write statuses, however long brokers are away, without those that they refuse."""
         while True:
             try:
-                await self._status_log.append(records)
+                await self._write_due(statuses)
             except RetriableError as error:
                 log.warning("statuses are not written yet: %s", error)
                 await asyncio.sleep(AGAIN_S)
             except KcliError as error:
-                middle = len(records) // 2
+                middle = len(statuses) // 2
                 if not middle:
-                    log.warning("the status %s is not written: %s", records[0][0].decode("utf-8", "replace"), error)
+                    key = statuses[0].record[0].decode("utf-8", "replace")
+                    log.warning("the status %s is not written: %s", key, error)
                     return
-                await self._write_patiently(records[:middle])
-                records = records[middle:]
+                await self._write_patiently(statuses[:middle])
+                statuses = statuses[middle:]
             else:
                 return
+
+    async def _write_due(self, statuses: Sequence[PendingStatus]) -> None:
+        if any(each.refreshes for each in statuses):
+            await self._status_log.refresh()
+        records = [each.record for each in statuses if each.is_due is None or each.is_due()]
+        if records:
+            await self._status_log.append(records)
 
     async def write_configs(self, records: Sequence[Record], *, by_leader: bool = True) -> None:
         """Write records of configurations; returns once they are replayed. by_leader: whether the leader alone writes
@@ -176,9 +192,10 @@ class KafkaStores:
             self._leadership, self.unclaimed_s = None, float("-inf")
             self._term += 1
 
-    def write_status(self, record: Record) -> None:
-        """Write a status, without a wait."""
-        self._waiting.put_nowait(record)
+    def write_status(self, record: Record, is_due: IsDue | None = None, *, refreshes: bool = False) -> None:
+        """Write a status, without a wait. is_due: asked before; where it says no, the status is not written. refreshes:
+        whether all statuses that others have written are replayed first."""
+        self._waiting.put_nowait(PendingStatus(record, is_due, refreshes))
 
     async def refresh(self, *, with_open: bool = True) -> None:
         """Replay all configurations that were written before. with_open: also those whose transaction has yet to end:

@@ -67,7 +67,10 @@ class Call(NamedTuple):
 
     def json(self, *, of_texts: bool = False) -> Json:
         """Return the body. of_texts: whether it is one of configurations, where a number is its text. Raises
-        RestError."""
+        RestError, as Kafka's worker does for a body without a Content-Type: a web page can send one to this worker
+        from anywhere, with no preflight request of its browser."""
+        if self.request.body and "content-type" not in self.request.headers:
+            raise _status(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
         try:
             return loads(self.request.body, numbers_as_text=of_texts)
         except BadJson as error:
@@ -354,7 +357,8 @@ class Api:
         return _json(listed)
 
     async def _plugin_config(self, call: Call) -> Answer:
-        return _json(plugin_config(self._plugins, call.part("plugin")))
+        version = call.query.get("version", [None])[0]
+        return _json(plugin_config(self._plugins, call.part("plugin"), version))
 
     async def _validate(self, call: Call) -> Answer:
         properties, plugin = call.properties(), call.part("plugin")

@@ -33,7 +33,7 @@ from kcli.connect.worker.variables import Variables
 from kcli.connect.worker.work import Parts, Work
 from kcli.service.http import Connections, HttpLimits
 from kcli.service.json_text import dumps
-from kcli.service.messages import ERROR_STATUS, Answer, Request
+from kcli.service.messages import ERROR_STATUS, JSON, Answer, Request
 from kcli.service.serving import BACKLOG, CannotServe, listen, until_signalled
 from kcli.tls.contexts import listener_context
 
@@ -174,8 +174,8 @@ class WorkerServer:
         """Create a connector, as a standalone worker does with those of its command line. Raises KcliError."""
         if not name:
             raise CannotServe("a connector of the command line has no name")
-        body = dumps(dict(properties))
-        answer = await self.answer(Request("PUT", f"/connectors/{quote(name, safe='')}/config", "", {}, body), "")
+        path, body = f"/connectors/{quote(name, safe='')}/config", dumps(dict(properties))
+        answer = await self.answer(Request("PUT", path, "", {"content-type": JSON}, body), "")
         if answer.status >= ERROR_STATUS:
             raise CannotServe(f"connector {name}: {json.loads(answer.body)['message']}")
 

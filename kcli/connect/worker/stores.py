@@ -22,6 +22,7 @@ from kcli.connect.topics.statuses import StatusState
 from kcli.errors import UnreadableInput
 
 OnConfig = Callable[[Event], None]
+IsDue = Callable[[], bool]
 
 
 class Stores(Protocol):
@@ -38,8 +39,9 @@ class Stores(Protocol):
         """Write records of configurations; returns once they are replayed. by_leader: whether the leader alone writes
         such records. Raises KcliError."""
 
-    def write_status(self, record: Record) -> None:
-        """Write a status, without a wait."""
+    def write_status(self, record: Record, is_due: IsDue | None = None, *, refreshes: bool = False) -> None:
+        """Write a status, without a wait. is_due: asked before; where it says no, the status is not written. refreshes:
+        whether all statuses that others have written are replayed first."""
 
     async def refresh(self) -> None:
         """Replay all configurations that were written before. Raises KcliError."""
@@ -78,9 +80,10 @@ class MemoryStores:
             if event is not None:
                 self._on_config(event)
 
-    def write_status(self, record: Record) -> None:
+    def write_status(self, record: Record, is_due: IsDue | None = None, *, refreshes: bool = False) -> None:  # noqa: ARG002
         """Replay the record of a status."""
-        self.statuses.replay(*record)
+        if is_due is None or is_due():
+            self.statuses.replay(*record)
 
     async def refresh(self) -> None:
         """Everything is replayed."""

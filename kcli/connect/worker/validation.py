@@ -32,14 +32,16 @@ from kcli.connect.config.config_def import (
     Width,
     parse_value,
     value_text,
+    words,
 )
+from kcli.connect.config.versions import required
 from kcli.connect.data.errors import ConnectError
 from kcli.connect.plugins import Connector, Plugin, Plugins, PluginType
 from kcli.connect.topics.configs import Properties
 from kcli.connect.worker.errors import BadRequest, NotFound
 from kcli.connect.worker.variables import Variables
 from kcli.java.hashing import hash_map_order
-from kcli.log.config_providers import has_variable
+from kcli.log.config_providers import HIDDEN, has_variable
 
 VALIDATE: Final = "/connector-plugins/{connectorType}/config/validate"
 CONNECTORS: Final = (PluginType.SINK, PluginType.SOURCE)
@@ -123,15 +125,43 @@ class ConfigInfos(NamedTuple):
             ],
         }
 
-    def hidden(self, hide: Callable[[str], str]) -> ConfigInfos:
-        """Return the same without secrets. hide: replaces the secrets in a text."""
+    def hidden(self, hide: Callable[[str], str], properties: Properties, resolved: Properties) -> ConfigInfos:
+        """Return the same without secrets. hide: replaces the secrets in a text. properties: as they were written;
+        resolved: with the values of config providers, of which no word of a list is shown, nor an alias of a transform
+        or a predicate in the names of its options."""
+        aliases = _secret_aliases(properties, resolved)
+
+        def hiding(name: str) -> tuple[bool, Callable[[str], str]]:
+            found = next((each for each in aliases if name.startswith(f"{each.option}.{each.alias}.")), None)
+            if found is None:
+                return False, hide
+            return True, lambda text: hide(text.replace(found.alias, HIDDEN))
 
         def plain(value: ConfigValue) -> ConfigValue:
+            is_named, without = hiding(value.name)
             text = value_text(value.value)
-            shown = value.value if text is None or hide(text) == text else hide(text)
-            return replace(value, value=shown, errors=[hide(each) for each in value.errors])
+            written = properties.get(value.name) or ""
+            if isinstance(value.value, list) and has_variable(written):
+                text = ",".join(each if each in words(written) else HIDDEN for each in value.value)
+            shown = value.value if text is None or without(text) == value_text(value.value) else without(text)
+            name = without(value.name) if is_named else value.name
+            return replace(value, name=name, value=shown, errors=[without(each) for each in value.errors])
 
-        return self._replace(configs=[(key, None if value is None else plain(value)) for key, value in self.configs])
+        def unnamed(key: ConfigKey) -> ConfigKey:
+            is_named, without = hiding(key.name)
+            if not is_named:
+                return key
+            texts = {"name": key.name, "documentation": key.documentation, "group": key.group, "display": key.title}
+            changed: dict[str, Any] = {name: text and without(text) for name, text in texts.items()}
+            return replace(key, **changed, dependents=[without(each) for each in key.dependents])
+
+        known = tuple(f"{each.option.capitalize()}: {each.alias}" for each in aliases)
+        groups = [f"{each.partition(':')[0]}: {HIDDEN}" if each.startswith(known) else each for each in self.groups]
+        configs = [
+            (None if key is None else unnamed(key), None if value is None else plain(value))
+            for key, value in self.configs
+        ]
+        return self._replace(groups=groups, configs=configs)
 
     def without_providers(self, properties: Properties) -> ConfigInfos:
         """Return the same where no config provider has replaced the variables of `properties`: an option whose text is
@@ -156,6 +186,24 @@ class ConfigInfos(NamedTuple):
                 f"You can also find the above list of errors at the endpoint `{VALIDATE}`",
             ]
         )
+
+
+class _Alias(NamedTuple):
+    """The alias of a transform or a predicate. option: transforms or predicates."""
+
+    option: str
+    alias: str
+
+
+def _secret_aliases(properties: Properties, resolved: Properties) -> list[_Alias]:
+    """Return the aliases that config providers have given, in whole or in part."""
+    return [
+        _Alias(option, alias)
+        for option in ("transforms", "predicates")
+        if has_variable(written := properties.get(option) or "")
+        for alias in words(resolved.get(option) or "")
+        if alias not in words(written)
+    ]
 
 
 def definition(key: ConfigKey) -> dict[str, Any]:
@@ -231,11 +279,19 @@ def _described(plugin: Plugin) -> str:
     )
 
 
-def plugin_config(plugins: Plugins, name: str) -> list[dict[str, Any]]:
-    """Return the options of a plug-in: its own, then those that every source or sink has. Raises NotFound."""
+def plugin_config(plugins: Plugins, name: str, version: str | None = None) -> list[dict[str, Any]]:
+    """Return the options of a plug-in: its own, then those that every source or sink has. version: the versions that
+    are asked for. Raises NotFound, BadRequest."""
+    try:
+        asked = required(version)
+    except ConfigError:
+        raise BadRequest(f"Invalid version specification: {version}") from None
     found = plugins.named(name, *PluginType)
     if not found:
         raise NotFound(f"Unknown plugin {name}.")
+    refused = asked and asked.refusal(found[0].name, plugins.versions(found[0].name))
+    if refused:
+        raise BadRequest(refused)
     shared = {PluginType.SINK: common.SINK, PluginType.SOURCE: common.SOURCE}.get(found[0].type, ConfigDef())
     base = ConfigDef(
         *(_version_of(each, found) if each.name == "connector.plugin.version" else each for each in shared)
@@ -251,9 +307,13 @@ def validate(plugins: Plugins, properties: Properties, worker: Defaults) -> Conf
         shown = ", ".join(f"{key}={'null' if value is None else value}" for key, value in properties.items())
         raise BadRequest(f"Connector config {{{shown}}} contains no connector type")
     plugin = connector_named(plugins, name)
-    version = properties.get("connector.plugin.version")
-    if version not in (None, plugin.version):
-        return _of_no_version(plugin, properties, name, version)
+    try:
+        asked = required(properties.get("connector.plugin.version"))
+    except ConfigError as error:
+        raise BadRequest(str(error)) from None
+    refused = asked and asked.refusal(plugin.name, plugins.versions(plugin.name))
+    if refused:
+        return _of_no_version(plugin, properties, name, refused)
     is_sink = plugin.type is PluginType.SINK
     options = enriched(plugins, common.SINK if is_sink else common.SOURCE, properties, worker, plugin)
     values = options.validate(properties, plugins.has_class)
@@ -266,6 +326,8 @@ def validate(plugins: Plugins, properties: Properties, worker: Defaults) -> Conf
         topic = values["offsets.storage.topic"]
         if not topic.errors and topic.value not in (None, worker.offsets_topic):
             topic.errors.append(f"offsets.storage.topic {topic.value}: kcli keeps offsets in the worker's topic alone")
+    for each in CONVERTERS:
+        _check_version(plugins, properties, values, each)
     for key in [key for key, value in properties.items() if value is None]:
         null = values.setdefault(key, ConfigValue(key))
         null.errors.append("Null value can not be supplied as the configuration value.")
@@ -273,24 +335,42 @@ def validate(plugins: Plugins, properties: Properties, worker: Defaults) -> Conf
     own_values = own.validate(properties, _classes_for(plugins, connector))
     connector.check(properties, own_values)
     result = _infos(name, {**options.keys, **own.keys}, {**values, **own_values}, [*options.groups, *own.groups])
-    parts = [_converter(plugins, properties, values[each], kind) for each, kind in CONVERTERS.items()]
+    parts = [
+        _converter(plugins, properties, values[each], kind)
+        for each, kind in CONVERTERS.items()
+        if not values[f"{each}{VERSION}"].errors
+    ]
     is_transactional = worker.has_exactly_once and not is_sink
     return _merged(result, _overrides(properties, plugin.type, is_transactional=is_transactional), *parts)
 
 
-def _of_no_version(plugin: Plugin, properties: Properties, name: str, version: str | None) -> ConfigInfos:
-    """Return what is wrong with a configuration that asks for a version of the connector that is not there."""
+def _of_no_version(plugin: Plugin, properties: Properties, name: str, refused: str) -> ConfigInfos:
+    """Return what is wrong with a configuration that asks for a version of the connector that is not there. refused:
+    the error."""
     known = common.CONNECTOR.keys
     changed = [_version_of(known[f"{each}{VERSION}"], [], is_hidden=True) for each in CONVERTERS]
     changed.append(_version_of(known["connector.plugin.version"], [plugin]))
     options = ConfigDef(*(known | {key.name: key for key in changed}).values())
     values = options.validate(properties)
     for each in ("connector.class", "connector.plugin.version"):
-        values[each].errors.append(
-            f"Plugin {plugin.name} not found that matches the version range [{version},{version}], available versions: "
-            f"[{plugin.version}]"
-        )
+        values[each].errors.append(refused)
     return _infos(name, options.keys, values, options.groups)
+
+
+def _check_version(plugins: Plugins, properties: Properties, values: Mapping[str, ConfigValue], option: str) -> None:
+    """Refuse a converter of the connector that has none of the versions that are asked for."""
+    value, version = values[option], values[f"{option}{VERSION}"]
+    try:
+        asked = required(properties.get(version.name))
+    except ConfigError as error:
+        version.errors.append(str(error))
+        return
+    if asked is None or value.value is None or option not in properties or value.errors:
+        return
+    refused = asked.refusal(str(value.value), plugins.versions(str(value.value)))
+    if refused is not None:
+        value.errors.append(refused)
+        version.errors.append(refused)
 
 
 def _check_group(properties: Properties, values: MutableMapping[str, ConfigValue], group_id: str | None) -> None:
@@ -393,16 +473,29 @@ def _of_alias(
             )
         if value is not None:
             is_class(name, value)
+        check_version(name, value)
 
     name = (properties.get(f"{prefix}type") or "").strip()
     found = next((each for each in plugins.of(kind) if each.name == name), None)
+    refused = None
+    if found is not None:
+        try:
+            asked = required(properties.get(f"{prefix}plugin.version"))
+            refused = asked and asked.refusal(name, plugins.versions(name))
+        except ConfigError as error:
+            refused = str(error)
+
+    def check_version(name: str, value: Value) -> None:  # noqa: ARG001  (Kafka's text has no option)
+        if refused:
+            raise ConfigError(refused)
+
     version = ConfigKey(
         f"{prefix}plugin.version",
         Type.STRING,
         None,
         Importance.HIGH,
         f"The version, or range of versions, of {title.lower()} {alias}.",
-        None,
+        check_version,
         group,
         1,
         Width.LONG,
@@ -425,7 +518,7 @@ def _of_alias(
         ),
         _version_of(version, [] if found is None else [found]),
     ]
-    if found is None:
+    if found is None or refused:
         return keys
     own: ConfigDef = found.load().config()
     implicit = TRANSFORM if kind is PluginType.TRANSFORMATION else ConfigDef()

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from kcli.connect.config import common
@@ -61,6 +62,8 @@ AGAIN_S_MAX: Final = 60.0
 TRACE_MAX: Final = 1 << 16
 """Characters of an error's trace in a status, so that its record is small enough for any topic."""
 CLOSE_S: Final = 20.0
+ENDED: Final = frozenset({State.UNASSIGNED, State.FAILED})
+"""States that a worker writes only if no other one has what has ended, as Kafka's AbstractHerder puts them safely."""
 MONITOR_AGAIN_S: Final = 10.0
 MONITOR_MARGIN_S: Final = 0.01
 
@@ -79,11 +82,12 @@ class Parts(NamedTuple):
 class _Running:
     """A connector that was started. connector: None if it failed. target: its state since then. due_s: when the
     connector has work of its own again, by the event loop's clock. failures: how often in a row it gave no
-    configurations of tasks; has_failed: whether its state says so."""
+    configurations of tasks; has_failed: whether its state says so. since: the group's generation when it started."""
 
     properties: Properties
     connector: Connector | None
     target: TargetState
+    since: int
     due_s: float = 0.0
     failures: int = 0
     has_failed: bool = False
@@ -91,10 +95,11 @@ class _Running:
 
 @dataclass(slots=True)
 class _Started:
-    """A task that was started, with the configurations of this generation."""
+    """A task that was started, with the configurations of this generation. since: the group's generation then."""
 
     target: TargetState
     generation: int
+    since: int
 
 
 class Work:
@@ -201,9 +206,9 @@ class Work:
         running = self._connectors.get(name)
         if running is not None and (not is_mine or restart or running.properties != properties):
             del self._connectors[name]
-            running = None
             if not is_mine and properties is not None:
-                self._write_state(name, State.UNASSIGNED)
+                self._write_state(name, State.UNASSIGNED, since=running.since)
+            running = None
         if is_mine and properties is not None:
             if running is None or running.target is not target:
                 running = await self._start(name, properties, target)
@@ -215,7 +220,7 @@ class Work:
 
     async def _start(self, name: str, properties: Properties, target: TargetState) -> _Running:
         known = self._connectors.get(name)
-        running = _Running(properties, None if known is None else known.connector, target)
+        running = _Running(properties, None if known is None else known.connector, target, self._group.generation)
         self._connectors[name] = running
         try:
             if running.connector is None:
@@ -327,9 +332,9 @@ class Work:
             return
         await self._call(self._engine.stop, tasks)
         for task in tasks:
-            del self._tasks[task]
+            started = self._tasks.pop(task)
             if task in self._stores.configs.tasks:
-                self._write_state(task, State.UNASSIGNED)
+                self._write_state(task, State.UNASSIGNED, since=started.since)
 
     async def _start_tasks(self, name: str, target: TargetState) -> None:
         if target is TargetState.STOPPED:
@@ -343,7 +348,7 @@ class Work:
         starts = []
         for task in await self._new_tasks(name, target):
             properties = configs.applied.get(name, configs.connectors[name])
-            self._tasks[task] = _Started(target, configs.generations[name])
+            self._tasks[task] = _Started(target, configs.generations[name], self._group.generation)
             self._restart.discard(task)
             try:
                 starts.append(self._task_start(task, properties, configs.tasks[task], configs.task_counts[name]))
@@ -398,13 +403,21 @@ class Work:
 
     # what is told
 
-    def _write_state(self, what: str | TaskId, state: State, trace: str | None = None) -> None:
+    def _write_state(
+        self, what: str | TaskId, state: State, trace: str | None = None, since: int | None = None
+    ) -> None:
+        """Write a state. since: the generation in which what has stopped was started. One that ends something is not
+        written over what another worker says that has it since then."""
         has_version = state is not State.RESTARTING and (isinstance(what, str) or state is not State.UNASSIGNED)
         version = self._version(what if isinstance(what, str) else what.connector) if has_version else None
         shown = None if trace is None else self._resolve.hide(trace)[:TRACE_MAX]
         status = Status(state, self._worker_id, self._group.generation, shown, version)
         make = connector_status_record if isinstance(what, str) else task_status_record
-        self._stores.write_status(make(what, status))  # type: ignore[arg-type]
+        is_lost = since is not None and since <= self._group.lost_generation
+        held = self._group.lost_generation if is_lost else status.generation
+        is_due = partial(self._stores.statuses.may_replace, what, self._worker_id, held) if state in ENDED else None
+        refreshes = is_lost or state is State.FAILED  # what is revoked is nobody's until it is stopped here
+        self._stores.write_status(make(what, status), is_due, refreshes=refreshes)  # type: ignore[arg-type]
 
     def _version(self, connector: str) -> str | None:
         name = self._stores.configs.connectors.get(connector, {}).get("connector.class") or ""
@@ -415,7 +428,7 @@ class Work:
         """Note what the engine says about a task that is still this worker's, and not about to be restarted: that one
         may have been fenced."""
         if (started := self._tasks.get(task)) is not None and self._has_same_configs(task, started):
-            self._write_state(task, state, trace)
+            self._write_state(task, state, trace, started.since)
 
     def note_topic(self, task: TaskId, topic: str) -> None:
         """Note a topic that a connector uses."""
