@@ -383,8 +383,8 @@ def test_what_looks_like_a_chunk_s_size_is_a_body(narrow: Served, piece: int) ->
 def test_an_answer_is_written_as_http_has_it() -> None:
     answer = error_answer(40401, "Subject 's' not found.")
     assert encode(answer, keeps=False) == (
-        b"HTTP/1.1 404 Not Found\r\nContent-Type: application/vnd.schemaregistry.v1+json\r\nContent-Length: 58\r\n"
-        b'Connection: close\r\n\r\n{"error_code": 40401, "message": "Subject \'s\' not found."}'
+        b"HTTP/1.1 404 Not Found\r\nContent-Type: application/vnd.schemaregistry.v1+json\r\nContent-Length: 55\r\n"
+        b'Connection: close\r\n\r\n{"error_code":40401,"message":"Subject \'s\' not found."}'
     )
 
 
