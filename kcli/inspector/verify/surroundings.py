@@ -415,6 +415,14 @@ class Surroundings:
         lost = self.in_absent_directories
         return {each: found for each, found in lying.items() if len(found) > len(lost.get(each, ()))}
 
+    @cached_property
+    def without_leader(self) -> Mapping[str, Sequence[TopicPartition]]:
+        """The partitions in this log directory for which Kafka has no leader after its start, because the metadata log
+        places them in a directory.id that none of the node's log directories has; by that id. None if not all log
+        directories are known."""
+        placement = self._placement() if self.has_all_directories and not self.has_foreign_metadata_log else None
+        return {} if placement is None else placement.without_leader(self._known_ids)
+
     @property
     def has_all_directories(self) -> bool:
         """Whether all log directories of the node are known, each with a directory.id. They are if server.properties

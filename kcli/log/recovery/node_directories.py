@@ -32,11 +32,15 @@ from kcli.log.partition_directory import topic_id_of
 from kcli.log.recovery.identity import end_offset
 from kcli.log.recovery.partition_copies import Copy, compared
 from kcli.log.source import read_whole
+from kcli.printable import names_text
 from kcli.protocol.topic_partition import TopicPartition
 
 GOES_OFFLINE = "Kafka starts without this log directory, and leaves its partitions offline"
 MAY_GO_OFFLINE = "; where another log directory has the metadata log, it starts without this one"
 """The end of the sentence that Kafka does not start, if it is not known whether there is another log directory."""
+
+LEADERLESS_SHOWN = 20
+"""The maximum number of partitions without a leader that are named."""
 
 
 def _none_is(_: PartitionDirectory) -> bool:
@@ -307,6 +311,13 @@ class NodeDirectories:
             rank = -1 if end is None else end, each.path != left_out, not each.path.is_symlink()
             ranked.append((*rank, self._is_placed(each), place))
         return compared(here, there, ends, ranked[0] > ranked[1], left_out)
+
+
+def without_leader_text(partitions: Sequence[TopicPartition]) -> str:
+    """Return, in words, that partitions have no leader after a start without the log directory in whose directory.id
+    the metadata log places them, although they lie in another one."""
+    names = names_text(partitions, LEADERLESS_SHOWN)
+    return f"Kafka starts, and has no leader for {names}: the controller takes that log directory as lost"
 
 
 def log_directories_of(server: Mapping[str, str]) -> list[Path]:
