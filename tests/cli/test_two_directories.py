@@ -17,11 +17,13 @@ from formats.file_name import METADATA_DIRECTORY
 from kcli.inspector.cluster_metadata import read_image
 from kcli.inspector.verify import Finding, Verification
 from kcli.log.log_directory import read_properties
+from kcli.log.recovery.identity import end_offset
 from kcli.metadata.image import Record
 from kcli.metadata.partition import from_uuid
 from kcli.metadata_log.directory_ids import directory_ids
 from tests.broker.metadata_dirs import open_metadata
 from tests.cli.run import kcli
+from tests.log.batches import batch
 from tests.metadata_damage import LOG, byte_of, flip
 from tests.two_directories import MOVED, SECOND_ID, two_directories
 
@@ -980,3 +982,57 @@ def test_no_leader_for_one_partition_of_a_lost_directory(directories: Directorie
     ]
     leaderless = [each for each in errors if "has no leader for mixed-0" in str(each.found)]
     assert [each.action for each in leaderless] == ["do not start the broker: look for the other log directory"]
+
+
+def with_open_transaction(partition: Path) -> None:
+    """Append a record of a transaction that does not end."""
+    log = max(partition.glob("*.log"))
+    end = end_offset(partition)
+    assert end is not None
+    with log.open("ab") as file:
+        file.write(batch(b"v", base_offset=end, producer=(7, 0), sequence=0, transactional=True))
+
+
+@pytest.mark.parametrize("with_config", [True, False])
+@pytest.mark.parametrize("is_stray", [True, False])
+@pytest.mark.parametrize("name", [PAIR[1], "log-start-offset-checkpoint"])
+def test_a_broken_checkpoint_beside_a_log_that_kafka_reads(
+    directories: Directories, name: str, *, is_stray: bool, with_config: bool
+) -> None:
+    """Real Kafka 4.3 takes the second directory offline, and ends when it reads the first record of an open
+    transaction, or renames a stray (The log dir is already offline); without such a log it starts."""
+    two = directories[1]
+    if is_stray:
+        (two / MOVED[1] / "partition.metadata").unlink()
+    else:
+        with_open_transaction(two / MOVED[1])
+    (two / name).write_bytes(b"\xef\xbb\xbf0\r\n0\r\n")
+    (finding,) = [each for each in found(directories, with_config=with_config) if each.path == str(two / name)]
+    assert (finding.severity, finding.refuses_start) == ("error", True)
+    assert f"loads {MOVED[1]}, which {'becomes a stray' if is_stray else 'has an open transaction'}" in str(
+        finding.found
+    )
+    (row,) = [row for row in recovered(directories, 1) if row["file"] == name]
+    assert (row["kind"], "The log dir is already offline" in str(row["reason"])) == ("refused", True)
+
+
+@pytest.mark.parametrize("name", ["cleaner-offset-checkpoint", "replication-offset-checkpoint", PAIR[0]])
+def test_what_kafka_reads_after_the_logs_or_without_them(directories: Directories, name: str) -> None:
+    """Real Kafka 4.3 starts without the second directory, whose logs it has loaded before, or never loads."""
+    two = directories[1]
+    with_open_transaction(two / MOVED[1])
+    (two / name).write_text("version=7\n" if name == PAIR[0] else "0\n7\n")
+    (finding,) = [each for each in found(directories) if each.path == str(two / name)]
+    assert finding.refuses_start is False
+    assert str(finding.found).endswith("leaves its partitions offline")
+
+
+def test_illegible_leader_epochs_beside_an_open_transaction(directories: Directories) -> None:
+    """The order in which Kafka loads the logs decides, and nothing on the disk tells it."""
+    with_open_transaction(directories[1] / MOVED[1])
+    (directories[1] / "mixed-0" / "leader-epoch-checkpoint").write_bytes(bytes(100))
+    (row,) = [row for row in recovered(directories, 1) if row["kind"] == "passed-over"]
+    assert f"if it loads {MOVED[1]}, which has an open transaction, later than this" in str(row["reason"])
+    path = directories[1] / "mixed-0" / "leader-epoch-checkpoint"
+    (finding,) = [each for each in found(directories) if each.path == str(path)]
+    assert str(finding.found).endswith("later than this, it does not start (The log dir is already offline)")

@@ -748,19 +748,19 @@ class Surroundings:
         return refused
 
     @cached_property
-    def failing(self) -> Collection[Path]:
+    def failing(self) -> Mapping[Path, str]:
         """The files of this log directory at which Kafka has an I/O error when it starts, so that it takes the
-        directory offline, and starts with the others. Empty if Kafka cannot start without this directory, and also if
-        the check of its files raises an error, which is not passed on."""
+        directory offline, and starts with the others; each with what that start does, in words. Empty if Kafka cannot
+        start without this directory, and also if the check of its files raises an error, which is not passed on."""
         from kcli.log.recovery.run import Recovery
 
         if not self.node.may_fail:
-            return ()
+            return {}
         try:
             recovery = Recovery(self.path, time.time_ns() // 1_000_000, node=self.node)
         except (KcliError, OSError):
-            return ()
-        return {self.path / each.file for each in recovery.failures}
+            return {}
+        return {self.path / each.file: recovery.outcome_of(each) for each in recovery.failures}
 
     @cached_property
     def harmed_without_marker(self) -> frozenset[str] | None:
