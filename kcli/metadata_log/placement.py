@@ -287,6 +287,23 @@ class Placement:
                 found.setdefault(directory_id, []).append(each)
         return found
 
+    def without_leader(self, known: Collection[str]) -> dict[str, list[TopicPartition]]:
+        """Return those of `placed_elsewhere` that have no leader after a start, if the log directories with ids in
+        `known` are all that the node has: the controller takes the directory of each as lost.
+
+        They have no leader in the metadata log, as after a clean stop, and no other replicas. A leader in the metadata
+        log stays: Kafka assigns its partition to the directory in which it lies (outcome_of_other_id)."""
+        found = self.placed_elsewhere(known)
+        lost = {
+            directory_id: [each for each in here if self._has_no_leader(each)] for directory_id, here in found.items()
+        }
+        return {directory_id: here for directory_id, here in lost.items() if here}
+
+    def _has_no_leader(self, partition: TopicPartition) -> bool:
+        topic = self.image.topic(partition.topic)
+        state = None if topic is None else topic.partitions.get(partition.partition)
+        return state is not None and [*state.replicas] == [self.node_id] and state.leader != self.node_id
+
     def _is_elsewhere(self, partition: TopicPartition, topic_id: str) -> bool:
         """Whether another log directory of the node has a directory with the partition's plain name and with
         `topic_id`, the id of its topic."""

@@ -42,6 +42,7 @@ from kcli.log.recovery.node_directories import (
     misplaced_metadata_log,
     node_id_of,
     same_path,
+    without_leader_text,
 )
 from kcli.log.recovery.plan import PartitionPlan, plan, with_epochs_put_right, with_magics_put_right, with_view
 from kcli.log.recovery.run import no_configs
@@ -887,22 +888,27 @@ class MetadataRecovery:
             self.passed_over.append(StartRefused(FileKind.META_PROPERTIES, f"{reason}: {outcome}"))
 
     def _look_for_directories(self) -> None:
-        """Add to `passed_over` each directory.id in which the metadata log places partitions that have no directory, if
-        no log directory of the configuration has this id."""
+        """Add to `passed_over` each directory.id in which the metadata log places partitions that have no directory, or
+        that have one here and no leader, if no log directory of the configuration has this id."""
         homes = [self.directory, *self.node.others]
         ids = [None if meta is None else meta.directory_id for meta in map(meta_of, homes)]
         is_known = any(same_path(each, self.directory) for each in self.log_directories) and not self.node.unformatted
         if not is_known or None in ids or self.registered_node_id is not None or self.is_foreign:
             return
         known = {each for each in (*ids, self.registered_directory_id) if each is not None}
-        for directory_id, partitions in self._placement(None).in_absent_directories(known).items():
+        placement = self._placement(None)
+        for directory_id, partitions in placement.in_absent_directories(known).items():
             names = f"{partitions[0]}" if len(partitions) == 1 else f"{partitions[0]}..{partitions[-1]}"
-            reason = f"no log directory has directory.id {directory_id}, in which the metadata log places "
-            reason += f"{len(partitions):,} partition{'s' if len(partitions) > 1 else ''} ({names})"
+            reason = f"{_of_lost_directory(directory_id, partitions)} ({names})"
             outcome = "Kafka starts, makes empty directories of them, and those without other replicas have no leader"
             if self.node.same:
                 outcome = "its disk may belong in the place of the entry of log.dirs that is no directory of its own"
             self.passed_over.append(StartRefused(METADATA_DIRECTORY, f"{reason}: {outcome}"))
+        for directory_id, partitions in placement.without_leader(known).items():
+            reason = (
+                f"{_of_lost_directory(directory_id, partitions)} that {'is' if len(partitions) == 1 else 'are'} here"
+            )
+            self.passed_over.append(StartRefused(METADATA_DIRECTORY, f"{reason}: {without_leader_text(partitions)}"))
 
     def _look_at_directory_id(self) -> None:
         """Add to `passed_over` that meta.properties has another directory.id than the metadata log has for `directory`,
@@ -1022,3 +1028,9 @@ def voters(directory: Path) -> Sequence[int]:
         return quorum_state.parse(read_whole(path)).current_voters or () if path.exists() else ()
     except (FormatError, UnreadableInput):
         return ()
+
+
+def _of_lost_directory(directory_id: str, partitions: Sequence[TopicPartition]) -> str:
+    """Return, in words, that no log directory has an id, and how many partitions the metadata log places there."""
+    count = f"{len(partitions):,} partition{'s' if len(partitions) > 1 else ''}"
+    return f"no log directory has directory.id {directory_id}, in which the metadata log places {count}"

@@ -3,6 +3,7 @@ is that of Kafka 4.3.0 with the same damage in two directories."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -16,9 +17,13 @@ from formats.file_name import METADATA_DIRECTORY
 from kcli.inspector.cluster_metadata import read_image
 from kcli.inspector.verify import Finding, Verification
 from kcli.log.log_directory import read_properties
+from kcli.log.recovery.identity import end_offset
+from kcli.metadata.image import Record
 from kcli.metadata.partition import from_uuid
 from kcli.metadata_log.directory_ids import directory_ids
+from tests.broker.metadata_dirs import open_metadata
 from tests.cli.run import kcli
+from tests.log.batches import batch
 from tests.metadata_damage import LOG, byte_of, flip
 from tests.two_directories import MOVED, SECOND_ID, two_directories
 
@@ -903,3 +908,131 @@ def test_one_directory_copied_over_the_other(directories: Directories, *, with_c
         (finding,) = [each for each in findings if each.kind == "log-directory-missing"]
         assert (finding.severity, finding.path) == ("warning", str(one))
         assert "the files of one were copied over those of the other" in str(finding.found)
+
+
+def led(home: Path) -> None:
+    """Make the node the leader of each partition in the metadata log, as a crash leaves it; an orderly stop leaves
+    none."""
+
+    async def lead() -> None:
+        metadata = open_metadata(home)
+        node = next(iter(metadata.image.brokers))
+        records: list[Record] = [
+            ("PartitionChangeRecord", 1, {"partitionId": number, "topicId": from_uuid(topic.id), "leader": node})
+            for topic in metadata.image.topics.values()
+            for number in topic.partitions
+        ]
+        await metadata.append(records)
+        await metadata.close()
+
+    asyncio.run(lead())
+
+
+def merged(directories: Directories) -> Path:
+    """Copy the second directory over the first, which log.dirs then names alone; return the first."""
+    one, two, config = directories
+    shutil.copytree(two, one, dirs_exist_ok=True)
+    shutil.rmtree(two)
+    config.write_text(f"log.dirs={one}\n")
+    return one
+
+
+def test_no_leader_where_one_directory_was_copied_over_the_other(directories: Directories) -> None:
+    """Real Kafka 4.3 starts after an orderly stop, and `kafka-topics --describe` shows no leader for what the metadata
+    log places in the directory.id that is gone. With an empty log directory of that id it serves all."""
+    one = merged(directories)
+    shown = kcli("recover", "--config", directories[2], "--format", "jsonl", one)
+    (row,) = [each for each in map(json.loads, shown.stdout.splitlines()) if each["kind"] == "passed-over"]
+    assert (shown.status, "Kafka starts, and has no leader for " in row["reason"]) == (1, True)
+    text = kcli("recover", "--config", directories[2], one).stdout
+    assert f"kcli verify --config {directories[2]} {one}" in text.split("next ")[1]
+    server = read_properties(directories[2])
+    errors = [each for each in Verification([one], server=server).findings() if each.severity == "error"]
+    (finding,) = errors
+    assert (finding.kind, finding.refuses_start) == ("log-directory-missing", False)
+    assert "Kafka starts, and has no leader for " in str(finding.found)
+    assert finding.command is not None
+    subprocess.run(finding.command, shell=True, check=True)
+    (new,) = [each for each in one.parent.iterdir() if each.name.startswith(f"{one.name}-")]
+    assert f"add {new} to log.dirs" in finding.action
+    directories[2].write_text(f"log.dirs={one},{new}\n")
+    assert found((one, new, directories[2])) == []
+    assert recovered(directories, 0) == []
+
+
+def test_a_leader_in_the_metadata_log_outlives_its_directory(directories: Directories) -> None:
+    """A crash leaves it: real Kafka 4.3 assigns the partitions to the directory in which they lie, and serves them."""
+    led(directories[0])
+    one = merged(directories)
+    server = read_properties(directories[2])
+    (finding,) = [each for each in Verification([one], server=server).findings() if each.severity != "info"]
+    assert (finding.kind, finding.severity) == ("log-directory-missing", "warning")
+    assert finding.action.startswith("Kafka serves them from here")
+    assert recovered(directories, 0) == []
+
+
+def test_no_leader_for_one_partition_of_a_lost_directory(directories: Directories) -> None:
+    """It was moved here by hand before the other directory left log.dirs."""
+    one, two, config = directories
+    shutil.move(two / MOVED[0], one / MOVED[0])
+    shutil.rmtree(two)
+    config.write_text(f"log.dirs={one}\n")
+    errors = [
+        each for each in Verification([one], server=read_properties(config)).findings() if each.severity == "error"
+    ]
+    leaderless = [each for each in errors if "has no leader for mixed-0" in str(each.found)]
+    assert [each.action for each in leaderless] == ["do not start the broker: look for the other log directory"]
+
+
+def with_open_transaction(partition: Path) -> None:
+    """Append a record of a transaction that does not end."""
+    log = max(partition.glob("*.log"))
+    end = end_offset(partition)
+    assert end is not None
+    with log.open("ab") as file:
+        file.write(batch(b"v", base_offset=end, producer=(7, 0), sequence=0, transactional=True))
+
+
+@pytest.mark.parametrize("with_config", [True, False])
+@pytest.mark.parametrize("is_stray", [True, False])
+@pytest.mark.parametrize("name", [PAIR[1], "log-start-offset-checkpoint"])
+def test_a_broken_checkpoint_beside_a_log_that_kafka_reads(
+    directories: Directories, name: str, *, is_stray: bool, with_config: bool
+) -> None:
+    """Real Kafka 4.3 takes the second directory offline, and ends when it reads the first record of an open
+    transaction, or renames a stray (The log dir is already offline); without such a log it starts."""
+    two = directories[1]
+    if is_stray:
+        (two / MOVED[1] / "partition.metadata").unlink()
+    else:
+        with_open_transaction(two / MOVED[1])
+    (two / name).write_bytes(b"\xef\xbb\xbf0\r\n0\r\n")
+    (finding,) = [each for each in found(directories, with_config=with_config) if each.path == str(two / name)]
+    assert (finding.severity, finding.refuses_start) == ("error", True)
+    assert f"loads {MOVED[1]}, which {'becomes a stray' if is_stray else 'has an open transaction'}" in str(
+        finding.found
+    )
+    (row,) = [row for row in recovered(directories, 1) if row["file"] == name]
+    assert (row["kind"], "The log dir is already offline" in str(row["reason"])) == ("refused", True)
+
+
+@pytest.mark.parametrize("name", ["cleaner-offset-checkpoint", "replication-offset-checkpoint", PAIR[0]])
+def test_what_kafka_reads_after_the_logs_or_without_them(directories: Directories, name: str) -> None:
+    """Real Kafka 4.3 starts without the second directory, whose logs it has loaded before, or never loads."""
+    two = directories[1]
+    with_open_transaction(two / MOVED[1])
+    (two / name).write_text("version=7\n" if name == PAIR[0] else "0\n7\n")
+    (finding,) = [each for each in found(directories) if each.path == str(two / name)]
+    assert finding.refuses_start is False
+    assert str(finding.found).endswith("leaves its partitions offline")
+
+
+def test_illegible_leader_epochs_beside_an_open_transaction(directories: Directories) -> None:
+    """The order in which Kafka loads the logs decides, and nothing on the disk tells it."""
+    with_open_transaction(directories[1] / MOVED[1])
+    (directories[1] / "mixed-0" / "leader-epoch-checkpoint").write_bytes(bytes(100))
+    (row,) = [row for row in recovered(directories, 1) if row["kind"] == "passed-over"]
+    assert f"if it loads {MOVED[1]}, which has an open transaction, later than this" in str(row["reason"])
+    path = directories[1] / "mixed-0" / "leader-epoch-checkpoint"
+    (finding,) = [each for each in found(directories) if each.path == str(path)]
+    assert str(finding.found).endswith("later than this, it does not start (The log dir is already offline)")

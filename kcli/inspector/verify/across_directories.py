@@ -9,6 +9,8 @@
     a second __cluster_metadata-0       Kafka does not start: it belongs in metadata.log.dir, else the first of log.dirs
     a directory that is not given       the metadata log places partitions in it: nothing tells whether they are there
     no directory with a registered id   a disk is lost, even if another was formatted in its place: Kafka starts
+    its partitions in another   as where one log directory was copied over another: Kafka starts, and has no leader for
+                                        those without other replicas, unless the metadata log has one, as after a crash
     exchanged meta.properties           two have each other's directory.id: Kafka starts, and serves all partitions
     checkpoints of another directory    Kafka ignores their entries, and forgets log start offsets
     an entry of another directory       in cleaner-offset-checkpoint: Kafka's log cleaner ends if two files have it
@@ -26,6 +28,7 @@ from pathlib import Path
 
 from formats.checkpoint import OffsetEntry, build_offsets
 from formats.file_name import METADATA_DIRECTORY, FileKind
+from formats.properties import MetaProperties
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.broker_directory import odd_name
@@ -35,7 +38,7 @@ from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.log_directory import LogDirectory, is_log_directory, partition_named
 from kcli.log.recovery.entries_elsewhere import EntriesElsewhere, entries_elsewhere
 from kcli.log.recovery.exchanged_checkpoints import ForeignCheckpoints, foreign_checkpoints
-from kcli.log.recovery.node_directories import misplaced_metadata_log, same_path
+from kcli.log.recovery.node_directories import misplaced_metadata_log, same_path, without_leader_text
 from kcli.metadata_log.known_properties import text_of
 from kcli.printable import names_text
 
@@ -46,6 +49,14 @@ ENTRIES_WRITTEN = 100
 """The maximum number of entries of a checkpoint that a command writes; else recovery writes them."""
 NAMES_SHOWN = 4
 """The maximum number of partitions that a finding names."""
+SERVED_HERE = (
+    "Kafka serves them from here, and recovers those that the checkpoints lack from their beginning: look for the "
+    "other log directory, or leave them here"
+)
+SERVED_IF_LED = (
+    "if log.dirs names no directory with this id, those without other replicas have no leader after an orderly stop: "
+    "verify with --config FILE"
+)
 
 
 def metadata_log_elsewhere(around: Surroundings) -> Iterator[Finding]:
@@ -247,23 +258,50 @@ def _absent(around: Surroundings) -> Iterator[Finding]:
 
 def _merged(around: Surroundings) -> Iterator[Finding]:
     """Yield a finding for each log directory of the node whose partitions lie in this one: the files of one were copied
-    over those of the other."""
+    over those of the other. It is an error if Kafka has no leader for them, and then a single partition is enough."""
     properties = around.properties
-    for directory_id, partitions in around.of_absent_here.items():
-        if len(partitions) < MERGED_LEAST or directory_id in around.mended_ids.values():
+    for directory_id in {**around.of_absent_here, **around.without_leader}:
+        leaderless = around.without_leader.get(directory_id, ())
+        partitions = around.of_absent_here.get(directory_id, ()) or leaderless
+        if directory_id in around.mended_ids.values() or (len(partitions) < MERGED_LEAST and not leaderless):
             continue
-        own = "" if properties is None else f"; {FileKind.META_PROPERTIES}, and so the checkpoints, are of one of both"
-        yield Finding(
+        found = (
+            f"{len(partitions):,} partition{'s' if len(partitions) > 1 else ''} of another log directory of the node "
+        )
+        found += f"{'are' if len(partitions) > 1 else 'is'} here, such as {names_text(partitions, 2)}"
+        if len(partitions) >= MERGED_LEAST:
+            found += ": the files of one were copied over those of the other"
+            found += f"; {FileKind.META_PROPERTIES}, and so the checkpoints, are of one of both" if properties else ""
+        finding = Finding(
             path=str(around.path),
             kind="log-directory-missing",
             severity="warning",
             expected=f"a log directory with directory.id {directory_id}, in which the metadata log places these",
-            found=f"{len(partitions):,} partitions of another log directory of the node are here, such as "
-            f"{names_text(partitions, 2)}: the files of one were copied over those of the other{own}",
-            action="Kafka serves them from here, and recovers those that the checkpoints lack from their beginning; "
-            "nothing is lost with it: look for the other log directory, or leave them here",
+            found=found,
+            action=SERVED_HERE if around.has_all_directories else SERVED_IF_LED,
             command=next_steps.search_log_directory(directory_id),
         )
+        yield _without_leader(around, finding, directory_id) if leaderless else finding
+
+
+def _without_leader(around: Surroundings, finding: Finding, directory_id: str) -> Finding:
+    """Return the finding of partitions of a lost log directory that are here, as the error that Kafka has no leader for
+    them. An empty log directory with the lost id makes Kafka serve them, unless others of its partitions are missing:
+    then the lost directory is to be found."""
+    found = f"{finding.found}; {without_leader_text(around.without_leader[directory_id])}"
+    finding = replace(finding, severity="error", found=found)
+    meta, home = around.properties, around.path.absolute()
+    if around.in_absent_directories.get(directory_id) or meta is None:
+        return replace(finding, action="do not start the broker: look for the other log directory")
+    new = home.with_name(f"{home.name}-{directory_id}")
+    text = text_of(MetaProperties(1, meta.cluster_id, meta.node_id, directory_id))
+    return replace(
+        finding,
+        action=f"stop the broker, make an empty log directory with this id, and add {new} to log.dirs: Kafka then "
+        "serves the partitions from here, and tells the controller their new place; after that start the empty one may "
+        "leave log.dirs again",
+        command=next_steps.make_and_write(new / FileKind.META_PROPERTIES, text),
+    )
 
 
 def _not_given(around: Surroundings) -> Iterator[Finding]:

@@ -35,7 +35,7 @@ from kcli.inspector.verify.next_order import moves
 from kcli.inspector.verify.next_start import HIDES, SKIPS, UNREAD, NextStart
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.inspector.verify.swap_file import IN_PLACE
-from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE, misplaced_metadata_log
+from kcli.log.recovery.node_directories import ENDS_START, MAY_GO_OFFLINE, misplaced_metadata_log
 from kcli.printable import names_text
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -218,9 +218,12 @@ def with_refusals(findings: Iterable[Finding], around: Surroundings | None) -> I
             continue
         path, found = Path(each.path), str(each.found).removesuffix(REFUSES)
         if path in around.failing:
-            yield replace(each, severity="error", found=f"{found}: {GOES_OFFLINE}", refuses_start=False)
+            yield replace(each, severity="error", found=f"{found}: {around.failing[path]}", refuses_start=False)
         elif path in around.refused and around.refused[path].endswith(MAY_GO_OFFLINE):
             yield replace(each, severity="error", found=f"{found}{REFUSES}{MAY_GO_OFFLINE}", refuses_start=True)
+        elif ENDS_START in around.refused.get(path, ""):
+            why = around.refused[path].partition(ENDS_START)
+            yield replace(each, severity="error", found=f"{found}{REFUSES}{why[1]}{why[2]}", refuses_start=True)
         elif path in around.refused and not each.refuses_start:
             yield replace(each, severity="error", found=f"{each.found}{REFUSES}", refuses_start=True)
         else:

@@ -415,6 +415,14 @@ class Surroundings:
         lost = self.in_absent_directories
         return {each: found for each, found in lying.items() if len(found) > len(lost.get(each, ()))}
 
+    @cached_property
+    def without_leader(self) -> Mapping[str, Sequence[TopicPartition]]:
+        """The partitions in this log directory for which Kafka has no leader after its start, because the metadata log
+        places them in a directory.id that none of the node's log directories has; by that id. None if not all log
+        directories are known."""
+        placement = self._placement() if self.has_all_directories and not self.has_foreign_metadata_log else None
+        return {} if placement is None else placement.without_leader(self._known_ids)
+
     @property
     def has_all_directories(self) -> bool:
         """Whether all log directories of the node are known, each with a directory.id. They are if server.properties
@@ -740,19 +748,19 @@ class Surroundings:
         return refused
 
     @cached_property
-    def failing(self) -> Collection[Path]:
+    def failing(self) -> Mapping[Path, str]:
         """The files of this log directory at which Kafka has an I/O error when it starts, so that it takes the
-        directory offline, and starts with the others. Empty if Kafka cannot start without this directory, and also if
-        the check of its files raises an error, which is not passed on."""
+        directory offline, and starts with the others; each with what that start does, in words. Empty if Kafka cannot
+        start without this directory, and also if the check of its files raises an error, which is not passed on."""
         from kcli.log.recovery.run import Recovery
 
         if not self.node.may_fail:
-            return ()
+            return {}
         try:
             recovery = Recovery(self.path, time.time_ns() // 1_000_000, node=self.node)
         except (KcliError, OSError):
-            return ()
-        return {self.path / each.file for each in recovery.failures}
+            return {}
+        return {self.path / each.file: recovery.outcome_of(each) for each in recovery.failures}
 
     @cached_property
     def harmed_without_marker(self) -> frozenset[str] | None:

@@ -7,7 +7,10 @@
                           Directories that the start renames to -stray do not count: if one of two lacks
                           partition.metadata, because a copy broke off, Kafka serves the other
     I/O errors            the broker runs without a directory whose checkpoints or meta.properties it cannot read
-                          (LogDirectory.failures), unless that directory has the metadata log, or no other can be used
+                          (LogDirectory.failures), unless that directory has the metadata log, or no other can be used.
+                          It reads recovery-point-offset-checkpoint and log-start-offset-checkpoint before it loads the
+                          logs: with an I/O error in one of these it ends if it then loads a log with an open
+                          transaction, or one that becomes a stray
 
 Source: KafkaRaftServer.initializeLogDirs, MetaPropertiesEnsemble.verify, LogManager.loadLog and handleLogDirFailure;
 KIP-112 (several disks), KIP-858 (ids of directories).
@@ -32,11 +35,16 @@ from kcli.log.partition_directory import topic_id_of
 from kcli.log.recovery.identity import end_offset
 from kcli.log.recovery.partition_copies import Copy, compared
 from kcli.log.source import read_whole
+from kcli.printable import names_text
 from kcli.protocol.topic_partition import TopicPartition
 
 GOES_OFFLINE = "Kafka starts without this log directory, and leaves its partitions offline"
 MAY_GO_OFFLINE = "; where another log directory has the metadata log, it starts without this one"
 """The end of the sentence that Kafka does not start, if it is not known whether there is another log directory."""
+
+ENDS_START = "; Kafka takes the log directory offline, then loads "
+LEADERLESS_SHOWN = 20
+"""The maximum number of partitions without a leader that are named."""
 
 
 def _none_is(_: PartitionDirectory) -> bool:
@@ -96,7 +104,7 @@ class NodeDirectories:
         self.unformatted = [each for each in listed if not (each / FileKind.META_PROPERTIES).exists()]
         """The other log directories that have no meta.properties, or do not exist, as when a disk is not mounted."""
         self.metadata_home = metadata_home
-        self._is_stray, self._is_placed, self._topic_id = is_stray, is_placed, topic_id
+        self.is_stray, self._is_placed, self._topic_id = is_stray, is_placed, topic_id
         self._beside, self.twins = beside.others, beside.twins
 
     @property
@@ -276,7 +284,7 @@ class NodeDirectories:
         both = [(mine[_opened_as(each)], each) for each in there if _opened_as(each) in mine]
         found: list[Copy] = []
         for one, other in both:
-            strays = [each for each in (one, other) if self._is_stray(each)]
+            strays = [each for each in (one, other) if self.is_stray(each)]
             if not self.others and not (strays == [other] or (strays == [one] and self._is_placed(other))):
                 continue
             if not strays:
@@ -307,6 +315,24 @@ class NodeDirectories:
             rank = -1 if end is None else end, each.path != left_out, not each.path.is_symlink()
             ranked.append((*rank, self._is_placed(each), place))
         return compared(here, there, ends, ranked[0] > ranked[1], left_out)
+
+
+def without_leader_text(partitions: Sequence[TopicPartition]) -> str:
+    """Return, in words, that partitions have no leader after a start without the log directory in whose directory.id
+    the metadata log places them, although they lie in another one."""
+    names = names_text(partitions, LEADERLESS_SHOWN)
+    return f"Kafka starts, and has no leader for {names}: the controller takes that log directory as lost"
+
+
+def ends_start(ending: str) -> str:
+    """Return the end of the sentence about an I/O error after which Kafka loads `ending`, and does not start."""
+    return f"{ENDS_START}{ending}, and ends (The log dir is already offline)"
+
+
+def ends_after(ending: str) -> str:
+    """Return the end of the sentence that Kafka starts without a log directory, if it may load `ending` later, and then
+    does not start."""
+    return f"; if it loads {ending}, later than this, it does not start (The log dir is already offline)"
 
 
 def log_directories_of(server: Mapping[str, str]) -> list[Path]:

@@ -18,6 +18,7 @@ import errno
 import os
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -39,7 +40,7 @@ from formats.file_name import (
 from formats.properties import PartitionMetadata, build_partition_metadata
 from formats.properties import build as build_properties
 from formats.properties import parse as parse_properties
-from kcli.errors import StartRefused, UnreadableInput, error_text
+from kcli.errors import KcliError, StartRefused, UnreadableInput, error_text
 from kcli.log.attributes import FAILS_LATER, Sealed, sealed_files
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
@@ -71,7 +72,14 @@ from kcli.log.recovery.exchanged import exchanged_logs
 from kcli.log.recovery.identity import Identity
 from kcli.log.recovery.loader import Event, EventKind, LoadOptions
 from kcli.log.recovery.misdirected import Home
-from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE, NodeDirectories, same_path
+from kcli.log.recovery.node_directories import (
+    GOES_OFFLINE,
+    MAY_GO_OFFLINE,
+    NodeDirectories,
+    ends_after,
+    ends_start,
+    same_path,
+)
 from kcli.log.recovery.older_topics import of_older_topic, strays_by_partition
 from kcli.log.recovery.others_checkpoints import OthersCheckpoint
 from kcli.log.recovery.partition_copies import Copy, Ranges, count
@@ -190,6 +198,7 @@ class Recovery:
     unreadable: list[UnreadableInput] = field(default_factory=list)
     backup: Path | None = None
     _foretells: bool = field(default=False, init=False)
+    _ends_later: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if not self.directory.is_dir():
@@ -395,6 +404,7 @@ class Recovery:
         `refusals` to `failures`, and a text about each to `passed_over`. If the broker's other log directories are not
         known, these errors stay in `refusals`, with a text that says that Kafka may start without this directory."""
         failing = {each.file for each in self._holder.failures()} | {FileKind.REPLICATION_OFFSETS} | self._sealed
+        failing -= self._refuse_loaded(node, failing)
         if node.may_have_others:
             self.refusals = [
                 StartRefused(each.file, f"{each.reason}{MAY_GO_OFFLINE}", each.position)
@@ -405,9 +415,12 @@ class Recovery:
         if node.may_fail:
             self.failures = [each for each in self.refusals if each.file in failing]
             self.refusals = [each for each in self.refusals if each not in self.failures]
-            self.failures += self._illegible_epochs()
+            illegible = list(self._illegible_epochs())
+            self.failures += illegible
+            self._ends_later = self._ending(node) if illegible else None
             self.passed_over += [
-                StartRefused(each.file, f"{each.reason}: {GOES_OFFLINE}", each.position) for each in self.failures
+                StartRefused(each.file, f"{each.reason}: {self.outcome_of(each)}", each.position)
+                for each in self.failures
             ]
         self.refusals += node.refusals()
         for each in self._copies:
@@ -415,6 +428,43 @@ class Recovery:
                 self.refusals.append(StartRefused(each.path.name, _copy_text(each)))
             elif each.left_out == each.kept == each.other or (each.completing and each.is_kept and not self.salvage):
                 self.passed_over.append(StartRefused(each.path.name, _copy_text(each)))
+
+    def outcome_of(self, failure: StartRefused) -> str:
+        """Return, in words, what Kafka's start does with one of `failures`."""
+        is_loaded = Path(failure.file).name == FileKind.LEADER_EPOCHS and self._ends_later is not None
+        return f"{GOES_OFFLINE}{ends_after(self._ends_later or '') if is_loaded else ''}"
+
+    def _refuse_loaded(self, node: NodeDirectories, failing: Collection[str]) -> set[str]:
+        """Return the checkpoints that a start reads before it loads the logs, if their I/O error ends the start, and
+        change the text about them in `refusals`. The other log directories do not matter then: Kafka ends where it
+        loads a log of a directory that is offline, and has to read or to rename the log."""
+        early = (
+            {FileKind.RECOVERY_POINTS, FileKind.LOG_START_OFFSETS} & {*failing} & {one.file for one in self.refusals}
+        )
+        is_loaded = FileKind.META_PROPERTIES not in failing and (node.may_fail or node.may_have_others)
+        ending = self._ending(node) if early and is_loaded else None
+        if ending is None:
+            return set()
+        self.refusals = [
+            StartRefused(each.file, f"{each.reason}{ends_start(ending)}", each.position) if each.file in early else each
+            for each in self.refusals
+        ]
+        return {*early}
+
+    def _ending(self, node: NodeDirectories) -> str | None:
+        """Return, in words, the partition's directory at which a start ends, if it loads it when the log directory is
+        already offline; None if there is none. Kafka reads the first record of an open transaction, and renames the
+        directory of a stray."""
+        for each in self.partitions:
+            if each.name.topic == METADATA_TOPIC:
+                continue
+            if not each.name.state and node.is_stray(each):
+                return f"{each.path.name}, which becomes a stray"
+            with suppress(KcliError, OSError):  # `unreadable` will have this error
+                planned = next(Recovery(each.path, self.now_ms, clean=self.clean, looks_around=False).plans(), None)
+                if planned is not None and planned.refused is None and planned.open_transactions:
+                    return f"{each.path.name}, which has an open transaction"
+        return None
 
     def _illegible_epochs(self) -> Iterator[StartRefused]:
         """Yield the leader-epoch-checkpoints that Kafka cannot read when it loads the logs: to Kafka each of them is an
