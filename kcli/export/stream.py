@@ -4,7 +4,9 @@
                 It is the only state of a query, and Spark keeps it in the query's checkpoint. Beside the topics are
                 their ids, as far as they are known: "topic ids": {"topic": "D8rbBvmFTlmGBMQUcSoJpA"}
     begin       startingOffsets, startingOffsetsByTimestamp, startingTimestamp, in a new query only; a partition created
-                later is read from its log start offset
+                later is read from its log start offset. The offsets at which the first batch ends have also those at
+                which it begins, "first offsets": Spark keeps these nowhere, and "earliest" may be another offset when
+                the batch runs again
     end         the log end offset, or the last stable offset with read_committed. The high watermark in the checkpoint
                 is some seconds old on a running broker; it bounds the stream only with beyondHighWatermark=false
     batch       Spark's micro-batch: all offsets up to the end, or maxOffsetsPerTrigger offsets, shared among partitions
@@ -25,7 +27,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -49,6 +51,9 @@ if TYPE_CHECKING:
 TOPIC_IDS = "topic ids"
 """A key beside the topics in the offsets of a micro-batch: the ids of the topics. No topic has this name, as it has a
 space."""
+FIRST_OFFSETS = "first offsets"
+"""A key beside the topics in the offsets of the first micro-batch: the offsets at which it begins. No topic has this
+name, as it has a space."""
 OFFSETS_A_TASK = 100_000
 """About how many offsets a task has at most in a stream with maxOffsetsPerTrigger."""
 Offsets = dict[TopicPartition, int]
@@ -65,10 +70,13 @@ class LivePartition(InputPartition):
 
 class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[Where]):
     """The methods by which Spark asks every streaming query for offsets. A subclass finds the partitions; `Where` is
-    its type for an existing partition.
+    its type for an existing partition. keeps_first: whether the offsets of the first micro-batch have those at which it
+    begins.
 
     Raises UsageError for ending offsets.
     """
+
+    keeps_first: ClassVar[bool] = True
 
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
         if options.end != Bound(LATEST):
@@ -134,7 +142,8 @@ class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 (Spark's name)
         """Return the end offsets of the batch that begins at `start`. Raises UnreadableInput, UsageError, DataLoss."""
         begin, ids = from_json(start), ids_in(start)
-        if self._is_first and begin == self._initial:
+        first = begin if begin == self._initial else None
+        if self._is_first and first is not None:
             self._is_first = False
             return start
         found = self._found(known=begin if self._options.fail_on_data_loss else None)
@@ -154,7 +163,10 @@ class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic
                 return start
             if isinstance(limit, ReadMaxRows):
                 ends = _limited(starts, ends, limit.max_rows)
-        return as_json(ends, ids | now_ids)
+        end = as_json(ends, ids | now_ids)
+        if end == {name: each for name, each in start.items() if name != FIRST_OFFSETS}:
+            return start
+        return {**end, FIRST_OFFSETS: as_json(first, ids)} if first is not None and self.keeps_first else end
 
     def _renewed(self, known: Mapping[str, str], found: Mapping[str, str]) -> Collection[str]:
         """Return the topics whose present id is not the known one. Raises DataLoss for one with failOnDataLoss=true."""
@@ -168,6 +180,7 @@ class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic
     ) -> Iterator[tuple[TopicPartition, int, int]]:
         """Yield each partition with offsets between `start` and `end`, its first offset, and its exclusive end. One
         that does not exist any more is data loss. Raises UsageError, DataLoss."""
+        start = end.get(FIRST_OFFSETS, start)
         begin, ids, until, end_ids = from_json(start), ids_in(start), from_json(end), ids_in(end)
         begin = {key: offset for key, offset in begin.items() if key.topic not in made_anew(ids, end_ids)}
         wanted = {key: to for key, to in sorted(until.items()) if begin.get(key, -1) < to}
@@ -343,7 +356,7 @@ def from_json(value: Any) -> Offsets:
         found = {
             TopicPartition(topic, int(number)): offset
             for topic, each in value.items()
-            if topic != TOPIC_IDS
+            if topic not in (TOPIC_IDS, FIRST_OFFSETS)
             for number, offset in each.items()
         }
     except (AttributeError, ValueError, TypeError):

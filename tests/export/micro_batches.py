@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from kcli.export.stream import TOPIC_IDS, OffsetsReader
+from kcli.export.stream import FIRST_OFFSETS, TOPIC_IDS, OffsetsReader
 from kcli.pipelines.source import KafkaDataSource
 
 
@@ -103,7 +103,8 @@ class Query:
     def at(self) -> dict[str, dict[str, int]]:
         """Where it is."""
         found: dict[str, dict[str, int]] = json.loads(self.planned[-1])
-        found.pop(TOPIC_IDS, None)
+        for beside in (TOPIC_IDS, FIRST_OFFSETS):
+            found.pop(beside, None)
         return found
 
     def latest(self) -> dict[str, Any]:

@@ -215,5 +215,29 @@ def test_tasks_stay_where_retention_removed_offsets(kafka: Kafka, least: str) ->
         assert [query.offsets("t", i) for i in range(3)] == [[], [7, 8, 9], [*range(10)]]
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_the_first_batch_begins_where_it_did(kafka: Kafka, fails: bool) -> None:
+    """Retention comes before it runs again in a new process, to which "earliest" is another offset."""
+    kafka.produce("t", *map(str, range(12)))
+    more = {"subscribe": "t", "failOnDataLoss": str(fails).lower(), "minPartitions": "4"}
+    with stream(kafka, **EARLIEST, **more) as query:
+        with pytest.raises(Crashed):
+            query.run(dies=True)
+        before = [(each.fetch_range.start, each.fetch_range.end) for each in tasks_of(query)]
+        assert before == [(0, 3), (3, 6), (6, 9), (9, 12)]
+        delete_records(kafka, "t", 5)
+        query.reader.stop()
+        query.start()
+        if fails:
+            with pytest.raises(DataLoss, match="t-0: offset 0 is gone, the log starts at 5"):
+                query.run()
+        else:
+            assert [each.fetch_range.end for each in tasks_of(query)] == [end for _, end in before]
+            assert query.run() == 7
+            kafka.produce("t", "12")
+            assert query.drain() == 1
+            assert query.offsets() == [*range(5, 13)]
+
+
 def tasks_of(query: Query) -> list[FetchPartition]:
     return [each for each in query.plan() if isinstance(each, FetchPartition)]

@@ -70,7 +70,9 @@ def input_options(
 
 
 class InputsReader(LiveStreamReader):
-    """Spark's reader of the topics of all tasks."""
+    """Spark's reader of the topics of all tasks. Where the first micro-batch begins is in the group's offsets."""
+
+    keeps_first = False
 
     def __init__(self, options: SourceOptions, cluster: Cluster, topics: Mapping[str, Feed]) -> None:
         super().__init__(options, ROW_COLUMNS, cluster)

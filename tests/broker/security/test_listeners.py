@@ -274,10 +274,8 @@ def test_requests_come_with_the_end_of_the_tls_handshake(secured: Secured) -> No
         request = client.frame("metadata", 1, {"topics": [{"name": f"topic-{number:05}"} for number in range(3_000)]})
         client.socket.sendall(request * 30)
         assert len(client.answer("metadata", 1)["topics"]) == 3_000
-        second = client.read_frame()
-        assert second.count(b"topic-") == 3_000
-        for _ in range(28):
-            assert client.read_frame() == second
+        for _ in range(29):  # not all parsed, which takes long; their errors change while the topics are created
+            assert client.read_frame().count(b"topic-") == 3_000
 
 
 def test_handshakes_that_do_not_end_count_and_end_with_the_node(tmp_path: Path) -> None:
