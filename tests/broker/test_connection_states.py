@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from kcli.broker.network import connection as module
 from kcli.broker.network.connection import LATE_MAX, PLAIN_TURNS, TRANSITIONS, TURN_NS, Connection, Event, State
 from kcli.broker.network.data_plane import Returned
-from kcli.broker.network.request_memory import RequestMemory
+from kcli.broker.network.request_memory import RequestMemory, Reserved
 from kcli.broker.network.server import Rooms
 from kcli.broker.wire.answers import Encoded, HangUp, Laid, Later
 from kcli.broker.wire.call import Call
@@ -176,6 +176,7 @@ async def connected() -> AsyncIterator[Client]:
         yielding=0,
         memory=RequestMemory(MEMORY_BYTES),
         login_memory=RequestMemory(-1),
+        decoding=lambda *_: Reserved(None, 0),
     )
     ours, theirs = socket.socketpair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
