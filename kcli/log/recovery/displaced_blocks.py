@@ -110,14 +110,19 @@ def displaced_blocks(
 def is_exchange(log: Path, block: Displaced) -> bool:
     """Return whether the bytes of a .log file that lie where its block should be are those that the other file lacks.
     Raises UnreadableInput."""
-    bases = [int(each.stem) for each in _logs(block.log.parent) if each.stem.isdecimal()]
-    if not block.log.stem.isdecimal():
-        return False
-    base = int(block.log.stem)
+    return any((each.position, each.length) == (block.position, block.length) for each in blocks_in(block.log, log))
+
+
+def blocks_in(log: Path, other: Path) -> list[Displaced]:
+    """Return the blocks of a damaged .log file that lie in the .log file `other`; none if the name of `log` has no base
+    offset. Raises UnreadableInput."""
+    if not log.stem.isdecimal():
+        return []
+    base = int(log.stem)
+    bases = (int(each.stem) for each in _logs(log.parent) if each.stem.isdecimal())
     following = min((each for each in bases if each > base), default=None)
-    content = Content((FileRange(block.log, 0, block.log.stat().st_size),))
-    found = displaced_blocks(block.log.name, content, base, following, [log])
-    return any((each.position, each.length) == (block.position, block.length) for each in found)
+    content = Content((FileRange(log, 0, log.stat().st_size),))
+    return displaced_blocks(log.name, content, base, following, [other])
 
 
 def _logs(directory: Path) -> list[Path]:

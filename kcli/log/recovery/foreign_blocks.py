@@ -27,8 +27,8 @@ from pathlib import Path
 from formats.file_name import parse
 from formats.kernels.columns import BatchRow
 from kcli.errors import UnreadableInput
-from kcli.log.partition_view import Content, ContentSource, FileRange, is_as_stored, paths_in
-from kcli.log.recovery.displaced_blocks import PAGE_BYTES, Displaced, displaced_blocks
+from kcli.log.partition_view import Content, ContentSource, is_as_stored, paths_in
+from kcli.log.recovery.displaced_blocks import BLOCK_BYTES_MAX, PAGE_BYTES, Displaced, blocks_in
 from kcli.log.recovery.foreign import HEADER_BYTES, bytes_at, has_damage_before, logs_beside, position_of
 from kcli.log.recovery.misdirected import Run
 from kcli.log.recovery.readable import first_offset
@@ -198,13 +198,15 @@ class _Logs:
 
     def lacking(self, file: Path, stretch: _Stretch) -> _Place | None:
         """Return where another partition's damaged .log file lacks a stretch of the .log file at `file`: in a block of
-        it that lies in `file`. None if there is none, or if both files have the other's bytes."""
+        it that lies in `file`. None if there is none."""
+        if stretch.end - stretch.first.position > BLOCK_BYTES_MAX:
+            return None
         offset = first_offset(stretch.first)
         for directory in self._logs:
             base, log = self._log_of(directory, offset)
             if log is None or not has_damage_before(log, base, offset):
                 continue
-            for each in self._blocks_of(directory, base, log, file):
+            for each in self._blocks_of(log, file):
                 if each.position <= stretch.first.position and stretch.end <= each.position + each.length:
                     return _Place(log, stretch.first.position, lacks=True)
         return None
@@ -225,15 +227,13 @@ class _Logs:
         """Return base offset and path of the .log file in a directory that may have an offset; (-1, None) if none."""
         return max((each for each in self._logs[directory] if each[0] <= offset), default=(-1, None))
 
-    def _blocks_of(self, directory: Path, base: int, log: Path, file: Path) -> list[Displaced]:
+    def _blocks_of(self, log: Path, file: Path) -> list[Displaced]:
         """Return the blocks of a damaged .log file that lie in the .log file at `file`; none if it cannot be read,
         which the plan of its own partition reports."""
         if log not in self._blocks:
-            following = min((each for each, _ in self._logs[directory] if each > base), default=None)
             self._blocks[log] = []
             with suppress(OSError, UnreadableInput):
-                content = Content((FileRange(log, 0, log.stat().st_size),))
-                self._blocks[log] = displaced_blocks(log.name, content, base, following, [file])
+                self._blocks[log] = blocks_in(log, file)
         return self._blocks[log]
 
 
